@@ -1,0 +1,80 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryBucketBeginsWhereTheLastOneEnds(t *testing.T) {
+	require.Zero(t, bucket(-1))
+	for i := range buckets - 1 {
+		end := upper(i)
+		require.Equal(t, i, bucket(end))
+		require.Equal(t, i+1, bucket(end+1))
+		if i > 0 {
+			begin := upper(i-1) + 1
+			require.LessOrEqual(t, float64(end-begin), float64(begin)/32, "bucket %d is too wide", i)
+		}
+	}
+	require.Equal(t, buckets-1, bucket(1<<topBits-1))
+	require.Equal(t, buckets-1, bucket(1<<62))
+}
+
+func TestQuantilesAgainstSortedSamples(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, tc := range []struct {
+		name string
+		next func() time.Duration
+	}{
+		{"one value", func() time.Duration { return 123456 }},
+		{"small values", func() time.Duration { return time.Duration(random.Int64N(100)) }},
+		{"uniform", func() time.Duration { return time.Duration(random.Int64N(int64(10 * time.Millisecond))) }},
+		{"long tail", func() time.Duration {
+			return time.Duration(float64(100*time.Microsecond) * (1 + random.ExpFloat64()*random.ExpFloat64()))
+		}},
+		{"any size", func() time.Duration { return time.Duration(1) << random.IntN(topBits-1) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, n := range []int{1, 2, 3, 10, 999, 1000, 1001, 5000} {
+				var h, part histogram
+				var all []time.Duration
+				for i := range n {
+					d := tc.next()
+					all = append(all, d)
+					if i%3 == 0 {
+						part.add(d)
+					} else {
+						h.add(d)
+					}
+				}
+				h.merge(&part)
+				slices.Sort(all)
+				require.Equal(t, all[n-1], h.max)
+				for _, permille := range []int{500, 990, 999, 1000} {
+					rank := (n*permille + 999) / 1000
+					exact := all[rank-1]
+					got := h.quantile(uint64(permille))
+					require.GreaterOrEqual(t, got, exact, "n=%d permille=%d", n, permille)
+					require.LessOrEqual(t, float64(got), float64(exact)*(1+1.0/32), "n=%d permille=%d", n, permille)
+				}
+			}
+		})
+	}
+}
+
+func TestQuantilesOfNothing(t *testing.T) {
+	var h histogram
+	require.Zero(t, h.quantile(500))
+	require.Zero(t, h.max)
+}
+
+func TestTooLongForTheHistogram(t *testing.T) {
+	var h histogram
+	h.add(time.Hour)
+	h.add(2 * time.Hour)
+	require.Equal(t, 2*time.Hour, h.quantile(500), "the maximum is all that is known")
+}
