@@ -2,7 +2,6 @@ package fakeredis
 
 import (
 	"io"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -52,13 +51,7 @@ var protocolCases = []struct{ send, want string }{
 
 func TestProtocolIsReadAsRedisDoes(t *testing.T) {
 	t.Run("fake", func(t *testing.T) { runProtocol(t, Start(t).Addr()) })
-	t.Run("redis-server", func(t *testing.T) {
-		bin, err := exec.LookPath("redis-server")
-		if err != nil {
-			t.Skip("redis-server is not in the PATH")
-		}
-		runProtocol(t, startReal(t, bin))
-	})
+	t.Run("redis-server", func(t *testing.T) { runProtocol(t, startReal(t)) })
 }
 
 func runProtocol(t *testing.T, addr string) {

@@ -9,7 +9,6 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -164,13 +163,7 @@ func TestClientKill(t *testing.T) {
 		}
 	}
 	t.Run("fake", test(Start(t).Addr()))
-	t.Run("redis-server", func(t *testing.T) {
-		bin, err := exec.LookPath("redis-server")
-		if err != nil {
-			t.Skip("redis-server is not in the PATH")
-		}
-		test(startReal(t, bin))(t)
-	})
+	t.Run("redis-server", func(t *testing.T) { test(startReal(t))(t) })
 }
 
 // TestClientKillDropsWhatWaits is what a client relies on that kills its own older connection.
