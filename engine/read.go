@@ -187,8 +187,8 @@ func (e *Engine) tick() {
 			e.payDebts(m, now)
 		}
 	}
-	if e.debts == 0 && e.callers.Load() == 0 {
-		e.trimRounds()
+	if !e.soon && e.debts == 0 && e.callers.Load() == 0 {
+		e.trimRounds() // nothing has happened for a while
 	}
 	e.flush(firstBatch)
 	e.soon = false
