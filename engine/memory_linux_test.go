@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 
@@ -68,4 +69,29 @@ func TestAnIdleEngineIsSmallAndHasNoGoroutine(t *testing.T) {
 	t.Logf("%d KiB for each idle engine with 5 masters", each>>10)
 	require.Less(t, each, uint64(256<<10))
 	runtime.KeepAlive(all)
+}
+
+// A master that is down costs its vote in every round, and that is no reason to
+// allocate.
+func TestALoneCallerAllocatesNothingWhileAMasterIsDown(t *testing.T) {
+	servers := redisproc.Start(t, 5)
+	c := connectReal(t, redisproc.Addrs(servers))
+	require.NoError(t, servers[4].Kill())
+	c.awaitUp(4)
+	least := math.Inf(1)
+	for range 20 {
+		const times = 200
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range times {
+			require.Equal(t, Won, c.lone(&Acquire))
+			require.Equal(t, Won, c.lone(&Release))
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, float64(after.Mallocs-before.Mallocs)/times)
+	}
+	// lone says that every master may have been sent the key: the release is owed
+	// to the one that is down, with a copy of the value.
+	t.Logf("%.2f allocations", least)
+	require.Less(t, least, 1.5)
 }

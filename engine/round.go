@@ -31,7 +31,7 @@ type Round struct {
 	expires  instant // Releasing: when the key is gone by itself
 	tries    int     // a release owed to one master: times that it has been answered with an error
 	votes    []Vote
-	errs     []error // why a vote failed; allocated with the first failure
+	errs     []error // why a vote failed; nil until the first round in which one did
 	tally    Tally
 	decision Decision
 	sent     Masters
@@ -179,7 +179,8 @@ func (e *Engine) recycle(r *Round) {
 		return
 	}
 	clear(r.votes)
-	*r = Round{wake: r.wake, votes: r.votes, enc: r.enc[:0], Value: r.Value[:0]}
+	clear(r.errs)
+	*r = Round{wake: r.wake, votes: r.votes, errs: r.errs, enc: r.enc[:0], Value: r.Value[:0]}
 	r.next, e.free = e.free, r
 	e.freeLen++
 }

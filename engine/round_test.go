@@ -113,6 +113,24 @@ func TestEveryDeadlineOfACrowdIsKept(t *testing.T) {
 	})
 }
 
+func TestADeadlineBeforeThatOfTheReaderIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memory.start(t, 3, roundTimeout(time.Second), silence(time.Hour))
+		c.latencies(cut, cut, cut)
+		var reader sync.WaitGroup
+		reader.Go(func() { require.Equal(t, NoQuorum, c.acquire("reader", "v").Decision) })
+		time.Sleep(5 * ms)
+		c.mu.Lock()
+		require.Greater(t, c.parked, c.now()+50*ms)
+		c.mu.Unlock()
+		start := time.Now()
+		o := c.do(context.Background(), &Acquire, "key", "v", time.Hour, func(r *Round) { r.Deadline = start.Add(7 * ms) })
+		require.Equal(t, NoQuorum, o.Decision)
+		require.Equal(t, 7*ms, time.Since(start))
+		reader.Wait()
+	})
+}
+
 func TestACancelledContextEndsTheWait(t *testing.T) {
 	cause := errors.New("cause")
 	for _, c := range []struct {
@@ -239,6 +257,23 @@ func TestAConnectionThatOwesNothingMayBeSilent(t *testing.T) {
 		c.latencies(999*ms, 999*ms, 999*ms)
 		require.Equal(t, Won, c.acquire("key", "v").Decision)
 		require.Equal(t, 3, c.connected())
+	})
+}
+
+// Under load a master owes replies all the time, and they come late: as long as
+// they come, the connection is good.
+func TestAConnectionThatBringsBytesIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memory.start(t, 3, roundTimeout(50*ms), silence(500*ms))
+		c.latencies(ms, ms, 400*ms)
+		start := time.Now()
+		for i := 0; time.Since(start) <= 10*time.Second; i++ {
+			require.Equal(t, Won, c.acquire(fmt.Sprint("key", i), "v").Decision)
+			time.Sleep(10 * ms)
+		}
+		number, up := c.connectionOf(2)
+		require.True(t, up)
+		require.EqualValues(t, 1, number)
 	})
 }
 

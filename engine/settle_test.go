@@ -111,7 +111,7 @@ func TestARoundIsNotUsedAgainWhileItIsOwedOrHeld(t *testing.T) {
 	again := e.newRound()
 	require.Same(t, r, again)
 	wake, votes := again.wake, again.votes
-	require.Equal(t, &Round{wake: wake, votes: []Vote{0, 0, 0}, enc: []byte{}, Value: []byte{}}, &Round{
+	require.Equal(t, &Round{wake: wake, votes: []Vote{0, 0, 0}, errs: make([]error, 3), enc: []byte{}, Value: []byte{}}, &Round{
 		wake: wake, votes: votes, enc: append([]byte{}, again.enc...), Value: append([]byte{}, again.Value...),
 		Op: again.Op, errs: again.errs, tally: again.tally, decision: again.decision, overdue: again.overdue,
 		closed: again.closed, sent: again.sent, encoded: again.encoded, caller: again.caller, May: again.May,
