@@ -88,7 +88,7 @@ type Engine struct {
 	role     role
 	freed    chan struct{} // closed when the role becomes free; nil: nobody waits for it
 	waiting  roundList     // undecided rounds whose callers wait
-	woken    *Round        // settled rounds whose token unlock has to send
+	woken    *Round        // settled rounds whose tokens unlock has to send
 	earliest instant       // no waiting round is overdue before it
 	parked   instant       // until when the holder of the role sleeps; 0: it is awake
 	watch    instant       // when to look for silent masters again
@@ -103,6 +103,7 @@ type Engine struct {
 
 	// Owned by the holder of the reader role.
 	ready   []socket
+	held    *Round // settled rounds whose tokens are sent at the end of the pass
 	replies [maxReplies]reply
 	repeat  bool         // something of again is in the batch
 	again   []byte       // commands to be sent once more, as source

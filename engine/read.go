@@ -259,6 +259,7 @@ func (e *Engine) pass(until instant) {
 	for _, s := range e.ready {
 		e.receive(s, now)
 	}
+	e.wakeHeld()
 	e.mu.Lock()
 	e.parked = 0
 	e.looked.Store(int64(now))

@@ -145,7 +145,7 @@ func (e *Engine) count(m *master, replies []reply, now instant) {
 		return
 	}
 	e.mu.Lock()
-	defer e.unlock()
+	defer e.unlockInPass()
 	for i := range replies {
 		rep := &replies[i]
 		r := e.answered(m).round
