@@ -183,6 +183,17 @@ func (c *Conn) gather() []byte {
 	return c.scratch
 }
 
+// Trim gives back the memory that a burst has left behind. Call it when the
+// connection is idle.
+func (c *Conn) Trim() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scratch = nil
+	if c.head == len(c.queue) {
+		c.queue, c.head = nil, 0
+	}
+}
+
 // Pending reports whether bytes are queued that Flush has not sent.
 func (c *Conn) Pending() bool {
 	c.mu.Lock()

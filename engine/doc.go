@@ -13,9 +13,10 @@
 //	e.Queue(r)            // into the batch, and onto every master's queue of replies
 //	o := e.Wait(ctx, r)   // writes the batch, reads replies, returns at the deciding vote
 //
-// Three things stand in files of their own and know nothing of sockets,
+// What decides stands in files of its own and knows nothing of sockets,
 // goroutines or clocks: how votes decide (quorum.go), what commands look like
-// and what replies mean (command.go), and when to try again (backoff.go).
+// and what replies mean (command.go), the state of a master (contact.go), and
+// when to try again (backoff.go).
 //
 // # Concurrency
 //
@@ -46,7 +47,9 @@
 //     the connection that it came on. A stream that is out of step (a reply
 //     that nobody asked for, or that the command cannot have) ends the connection.
 //   - A release never overtakes its SET: same connection, queued behind it; or,
-//     if the connection was lost, behind a CLIENT KILL of the old one.
+//     if the connection was lost, behind a CLIENT KILL of the old one. Where that
+//     is refused, a release that finds nothing is owed, until the SET could not
+//     come any more.
 //   - Close settles every round that waits.
 //
 // # Measured
@@ -57,8 +60,15 @@
 //   - A connection's descriptor is not reference-counted. Only the reader
 //     closes it, and a small mutex of the connection, held across a
 //     non-blocking send, keeps the writer out meanwhile.
-//   - A caller that can be cancelled does not arm context.AfterFunc. After a
-//     millisecond without a decision it hands the reading to the goroutine, as
-//     it would if others waited, and then waits for its token or its context:
-//     no allocation, and no second mechanism.
+//   - A caller that can be cancelled and reads for itself does not arm
+//     context.AfterFunc, which allocates two to six times. It looks at its
+//     context every millisecond of its park; at masters 3 ms away that is three
+//     wake-ups in a round, and the call still ends within 2 ms.
+//   - Callers that a pass of the reader decides are woken together at its end,
+//     not one by one: 1.2 × the locks per second at 128 callers.
+//   - A batch is not bounded; what one system call sends of it is (64 KiB). The
+//     callers that wait bound the batch.
+//   - A master whose socket does not take everything gets no new locks and no
+//     extensions until it does: it would not answer in time, and what waits for
+//     it stays bounded in bytes.
 package engine

@@ -66,6 +66,7 @@ func TestALoneCallerWritesOncePerMasterAndHardlySleeps(t *testing.T) {
 	parks := math.Inf(1)
 	for range batches {
 		c.settled()
+		writes := c.Stats().Writes
 		var acquire, release Stats
 		for range rounds {
 			between(&acquire, &Acquire)
@@ -73,8 +74,10 @@ func TestALoneCallerWritesOncePerMasterAndHardlySleeps(t *testing.T) {
 		}
 		t.Logf("per acquire: %.2f writes, %.2f reads, %.2f parks; per release: %.2f, %.2f, %.2f",
 			per(acquire.Writes), per(acquire.Reads), per(acquire.Parks), per(release.Writes), per(release.Reads), per(release.Parks))
-		require.EqualValues(t, n*rounds, acquire.Writes, "one system call to each master")
-		require.EqualValues(t, n*rounds, release.Writes)
+		c.settled()
+		// Taken together: the tick may find a round first, and still be writing it
+		// to the last master when the caller goes on.
+		require.EqualValues(t, 2*n*rounds, c.Stats().Writes-writes, "one system call to each master")
 		// The replies of a round are read by it or, from the stragglers, by the
 		// next one; a read that finds two saves one.
 		require.LessOrEqual(t, per(acquire.Reads+release.Reads), 2*n+0.5)

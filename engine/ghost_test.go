@@ -139,6 +139,30 @@ func TestAMasterThatForbidsTheKillIsUsedAllTheSame(t *testing.T) {
 	})
 }
 
+// Where the kill is refused, a release that found nothing is sent again, for as
+// long as the lost command could still have come.
+func TestNothingIsLeftBehindWhereTheKillIsForbidden(t *testing.T) {
+	for _, deny := range []string{"", "client|kill", "client|id"} {
+		t.Run("forbidden: "+deny, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startQuick(t, 3)
+				last := c.fakes[2]
+				last.Deny(deny)
+				last.Hook("set", fakeredis.Times(1, fakeredis.Action{Delay: 10 * time.Second}))
+				require.Equal(t, Won, c.acquire("key", "v").Decision)
+				c.eventually(func() bool { return c.masters[2].number == 2 }, "not given up")
+				require.Equal(t, Won, c.release("key", "v").Decision)
+				late := false
+				for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(ms) {
+					late = late || len(last.Keys()) > 0
+				}
+				require.Equal(t, deny == "client|kill", late, "whether the lost SET comes")
+				require.Empty(t, last.Keys())
+			})
+		})
+	}
+}
+
 func TestGhostsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startQuick(t, 1)

@@ -157,25 +157,6 @@ func TestALieInACrowd(t *testing.T) {
 	})
 }
 
-func TestWhatAHostileMasterSendsTakesBoundedMemory(t *testing.T) {
-	onEach(t, func(t *testing.T, w way) {
-		c := w.start(t, 3)
-		endless := strings.Repeat(">2\r\n+invalidate\r\n_\r\n", 2<<20)
-		c.lieOnce("pushes", raw(endless))
-		before := heap()
-		done := make(chan Outcome)
-		go func() { done <- c.do(context.Background(), acquireAll, "pushes", "v", time.Hour) }()
-		most := uint64(0)
-		until(t, func() bool {
-			most = max(most, heap())
-			return c.Stats().Reads > 200
-		}, "nothing is read")
-		require.Less(t, most, before+uint64(len(endless))*2+(8<<20))
-		c.Close()
-		<-done
-	})
-}
-
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

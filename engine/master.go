@@ -9,42 +9,35 @@ import (
 	"github.com/goredlock/redlock/resp"
 )
 
-// master is the state of one master: connecting → up → backing off →
-// connecting. It is up exactly while conn is set. Guarded by Engine.mu; only
-// the holder of the reader role takes replies off fifo and takes conn away.
+// master is what the engine knows of one master. It is up exactly while conn is
+// set. Guarded by Engine.mu; only the holder of the reader role takes replies
+// off fifo and takes conn away.
 type master struct {
 	index int
 	addr  conn.Address
+	contact
 
-	conn    *conn.Conn
-	number  uint32       // of the connection, from 1
-	since   instant      // when it came up
-	heard   instant      // when it last brought a byte, or began to owe one
-	fifo    queue[entry] // replies owed, in the order of the bytes sent
-	out     []span       // its part of the batch
-	unsent  bool         // the socket did not take everything
-	suspect bool         // was found silent at the last check
-	form    [kinds]conn.Form
+	conn   *conn.Conn
+	number uint32       // of the connection, from 1
+	err    error        // why there is none
+	fifo   queue[entry] // replies owed, in the order of the bytes sent
+	out    []span       // its part of the batch
+	unsent bool         // the socket did not take everything
+	form   [kinds]conn.Form
 
-	err      error // why it is not up
-	tried    bool  // it has been up, or a dial has failed
-	failures int   // dials and short-lived connections in a row
+	owed queue[debt]
+	due  instant // none of owed is due before it
 
-	owed   queue[debt]
-	due    instant     // none of owed is due before it
-	silent bool        // a connection went down with commands unanswered
-	ghosts []conn.Info // connections gone down in that way: the server may still execute what they sent
-	killed int         // how many of ghosts the present connection has asked to be killed
+	silenced bool          // a connection went down with commands unanswered
+	ghosts   []conn.Info   // connections gone down in that way: the server may still execute what they sent
+	killed   int           // how many of ghosts the present connection has asked to be killed
+	lingers  time.Duration // the longest ttl among the commands that ghosts have left unanswered
+	haunted  instant       // a kill was refused: until then a ghost's command may still come
 }
 
-const (
-	// maxGhosts bounds what is remembered of a master that takes commands and
-	// never answers.
-	maxGhosts = 16
-	// settledAfter is the life after which a connection's end is no sign that
-	// the next one will end as well.
-	settledAfter = time.Second
-)
+// maxGhosts bounds what is remembered of a master that takes commands and never
+// answers.
+const maxGhosts = 16
 
 func (m *master) socket() socket { return socket{m.index, m.number} }
 
@@ -89,8 +82,8 @@ func (e *Engine) connect(m *master) {
 			return // Close has ended it, which says nothing of the master
 		}
 		e.mu.Lock()
-		m.err, m.tried = err, true
-		m.failures++
+		m.err = err
+		m.dialFailed()
 		e.announce()
 		e.mu.Unlock()
 	}
@@ -99,10 +92,10 @@ func (e *Engine) connect(m *master) {
 // pause waits before the next dial; false: the engine closes.
 func (e *Engine) pause(m *master) bool {
 	e.mu.Lock()
-	n := m.failures
+	d := m.contact.pause(e.random())
 	e.mu.Unlock()
-	if n > 0 {
-		t := time.NewTimer(backOff(n, slowestDial, e.random()))
+	if d > 0 {
+		t := time.NewTimer(d)
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -132,8 +125,8 @@ func (e *Engine) install(m *master, c *conn.Conn) error {
 	if err := e.waiter.add(c, m.socket()); err != nil {
 		return err
 	}
-	m.conn, m.err, m.tried = c, nil, true
-	m.since, m.heard = now, now
+	m.conn, m.err = c, nil
+	m.cameUp(now)
 	m.form = [kinds]conn.Form{Extending: info.Extend, Releasing: info.Release}
 	for k, f := range m.form {
 		e.forms[k].Or(1 << f)
@@ -144,12 +137,12 @@ func (e *Engine) install(m *master, c *conn.Conn) error {
 	for range m.owed.len {
 		d := m.owed.pop()
 		d.due = 0
-		if m.silent {
+		if m.silenced {
 			d.expires = now + d.ttl
 		}
 		m.owed.push(d)
 	}
-	m.silent, m.due = false, 0
+	m.silenced, m.due = false, 0
 	e.payDebts(m, now)
 	e.announce()
 	e.flush(firstBatch)
@@ -182,7 +175,11 @@ var kill = Op{
 func (e *Engine) killGhosts(m *master, now conn.Info, at instant) {
 	kept := m.ghosts[:0]
 	for _, g := range m.ghosts {
-		if g.RunID != now.RunID || g.ClientID == 0 {
+		if g.RunID != now.RunID {
+			continue // its server is gone, and what its sockets held
+		}
+		if g.ClientID == 0 {
+			m.haunted = at + m.lingers
 			continue
 		}
 		kept = append(kept, g)
@@ -192,6 +189,9 @@ func (e *Engine) killGhosts(m *master, now conn.Info, at instant) {
 		e.pushOwn(m, r, at)
 	}
 	m.ghosts, m.killed = kept, len(kept)
+	if len(kept) == 0 {
+		m.lingers = 0
+	}
 }
 
 // lose takes a master down. The caller holds the reader role and e.mu, and
@@ -207,18 +207,18 @@ func (e *Engine) lose(m *master, err error, now instant) {
 		m.unsent = false
 		e.unsent--
 	}
-	if now-m.since > settledAfter {
-		m.failures = 0
-	}
-	m.failures++
+	m.wentDown(now)
 	if m.fifo.len > 0 {
-		m.silent = true
-		if len(m.ghosts) < maxGhosts {
-			m.ghosts = append(m.ghosts, c.Info())
+		m.silenced = true
+		if len(m.ghosts) == maxGhosts {
+			m.ghosts = append(m.ghosts[:0], m.ghosts[1:]...)
+			m.ghosts[0].ClientID = 0 // for the one that cannot be named any more
 		}
+		m.ghosts = append(m.ghosts, c.Info())
 	}
 	for m.fifo.len > 0 {
 		r := e.answered(m).round
+		m.lingers = max(m.lingers, r.TTL)
 		if r.Op.Kind == Releasing {
 			e.owe(m, r, r.tries, now)
 		}

@@ -36,25 +36,26 @@ const (
 	// longestPark bounds a sleep in any case; it is also how often masters are
 	// checked for silence.
 	longestPark = 100 * time.Millisecond
-	// patience is how long a caller that can be cancelled reads for itself.
-	// Then the goroutine reads, and the caller waits for its context as well.
-	patience = time.Millisecond
+	// lookEvery is how often a caller that reads for itself looks whether its
+	// context has ended.
+	lookEvery = time.Millisecond
 )
 
 // Wait writes what is queued and waits until the round is settled or ctx ends;
 // then it gives the round back. A cancelled ctx ends it within 2 ms.
 func (e *Engine) Wait(ctx context.Context, r *Round) Outcome {
+	done := ctx.Done()
 	e.mu.Lock()
 	e.flush(callersBatches)
 	if !r.settled() {
 		e.await(r)
 		if e.role == free {
-			e.readFor(ctx, r)
+			e.readFor(done, r)
 		} else if r.deadline < e.parked {
 			e.waiter.kick() // it sleeps past this round's deadline
 		}
 		if !r.settled() {
-			e.parkFor(ctx, r)
+			e.parkFor(done, r)
 		}
 	} else {
 		e.rest() // masters that did not decide may have been sent it
@@ -100,31 +101,37 @@ func (e *Engine) leave(r *Round) Outcome {
 	return o
 }
 
-// readFor reads in the caller's own goroutine until its round is settled, its
-// context ends or its patience does. e.mu is held on entry and on return.
-func (e *Engine) readFor(ctx context.Context, r *Round) {
+// readFor reads in the caller's own goroutine until its round is settled or done
+// is closed. While it may be, the caller looks every lookEvery: that costs a
+// lone caller a wake-up now and then while it waits for slow masters, and no
+// goroutine and no allocation. e.mu is held on entry and on return.
+func (e *Engine) readFor(done <-chan struct{}, r *Round) {
 	e.role = caller
-	until := instant(1<<63 - 1)
-	cancellable := ctx.Done() != nil
-	if cancellable {
-		until = e.now() + patience
-	}
-	for !r.settled() {
-		e.pass(min(until, e.horizon()))
-		if cancellable && e.now() >= until {
-			break
+	for !r.settled() && !closed(done) {
+		until := e.horizon()
+		if done != nil {
+			until = min(until, e.now()+lookEvery)
 		}
+		e.pass(until)
 	}
 	e.role = free
 	e.rest()
 }
 
-// parkFor waits for the token of a round that somebody else reads for. e.mu is
-// held on entry and on return.
-func (e *Engine) parkFor(ctx context.Context, r *Round) {
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// parkFor waits for the token of a round that somebody else reads for, or until
+// done is closed. e.mu is held on entry and on return.
+func (e *Engine) parkFor(done <-chan struct{}, r *Round) {
 	r.caller = parked
 	e.unlock()
-	done := ctx.Done()
 	if done == nil {
 		<-r.wake
 		e.mu.Lock()
@@ -182,13 +189,12 @@ func (e *Engine) tick() {
 	defer e.unlock()
 	now := e.now()
 	for _, m := range e.masters {
-		m.fifo.trim()
 		if m.conn != nil && m.owed.len > 0 {
 			e.payDebts(m, now)
 		}
 	}
 	if !e.soon && e.debts == 0 && e.callers.Load() == 0 {
-		e.trimRounds() // nothing has happened for a while
+		e.trim() // nothing has happened for a while
 	}
 	e.flush(firstBatch)
 	e.soon = false
@@ -317,12 +323,7 @@ func (e *Engine) expire(now instant) {
 	}
 	e.watch = now + min(longestPark, e.cfg.Silence/4)
 	for _, m := range e.masters {
-		switch {
-		case m.conn == nil || m.fifo.len == 0 || now-m.heard <= e.cfg.Silence:
-			m.suspect = false
-		case !m.suspect:
-			m.suspect = true // once more: it may be we who were stopped
-		default:
+		if m.conn != nil && m.silent(now, m.fifo.len > 0, e.cfg.Silence) {
 			e.lose(m, errSilent, now)
 		}
 	}

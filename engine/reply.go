@@ -24,9 +24,9 @@ func (e *Engine) receive(s socket, now instant) {
 	m := e.masters[s.master]
 	e.mu.Lock()
 	c, unsent := m.conn, m.unsent
-	stale := c == nil || m.number != s.number
+	gone := c == nil || m.number != s.number
 	e.mu.Unlock()
-	if stale {
+	if gone {
 		return
 	}
 	var failed error
@@ -41,7 +41,7 @@ func (e *Engine) receive(s socket, now instant) {
 			e.signals.again(s.master)
 		}
 		e.mu.Lock()
-		m.heard = now
+		m.brought(now)
 		e.mu.Unlock()
 		if err2 := e.digest(m, c, now); err2 != nil {
 			err = err2
@@ -89,6 +89,7 @@ func (e *Engine) digest(m *master, c *conn.Conn, now instant) error {
 		if n == owed && err == nil {
 			if owed == maxReplies {
 				e.count(m, e.replies[:n], now)
+				clear(e.replies[:owed])
 				continue
 			}
 			if _, ok, err2 := next(c); ok {
@@ -105,6 +106,7 @@ func (e *Engine) digest(m *master, c *conn.Conn, now instant) error {
 			}
 		}
 		e.count(m, e.replies[:n], now)
+		clear(e.replies[:owed]) // they would keep rounds from being collected
 		return err
 	}
 }
@@ -149,10 +151,13 @@ func (e *Engine) count(m *master, replies []reply, now instant) {
 	for i := range replies {
 		rep := &replies[i]
 		r := e.answered(m).round
-		if m.killed > 0 {
+		if m.killed > 0 && rep.vote != Broken {
 			// The first replies on a connection are to the kills, in their order.
 			m.ghosts = append(m.ghosts[:0], m.ghosts[1:]...)
 			m.killed--
+			if rep.vote == Failed {
+				m.haunted = now + m.lingers // not allowed to, most likely
+			}
 		}
 		if rep.again != (span{}) && e.mayRepeat(r) {
 			s := e.toBatch(e.again[rep.again.from:rep.again.to])
@@ -161,12 +166,11 @@ func (e *Engine) count(m *master, replies []reply, now instant) {
 			e.expect(m, entry{r, formSource}, s, now)
 			continue
 		}
-		if rep.vote >= Failed && r.Op.Kind == Releasing {
+		if r.Op.Kind == Releasing && (rep.vote >= Failed || rep.vote == Refused && now < m.haunted) {
 			e.owe(m, r, r.tries+1, now)
 		}
 		e.vote(r, m.index, rep.vote, rep.err)
 		e.recycle(r)
-		rep.round = nil
 	}
 }
 

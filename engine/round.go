@@ -169,8 +169,14 @@ const (
 	maxFreeBytes = 1 << 10
 )
 
-// trimRounds shortens the pool after a burst. e.mu is held.
-func (e *Engine) trimRounds() {
+// trim lets go of what a burst has left behind. e.mu is held.
+func (e *Engine) trim() {
+	for _, m := range e.masters {
+		m.fifo.trim()
+		if m.conn != nil {
+			m.conn.Trim()
+		}
+	}
 	for e.freeLen > idleFreeRounds {
 		r := e.free
 		e.free, r.next = r.next, nil

@@ -139,9 +139,9 @@ func TestACancelledContextEndsTheWait(t *testing.T) {
 		after  time.Duration
 		slack  time.Duration
 	}{
-		{"before anything", 0, 0, patience},
-		{"of a caller that reads", 0, 300 * time.Microsecond, patience},
-		{"of a lone caller that has handed the reading over", 0, 5 * ms, 0},
+		{"before anything", 0, 0, lookEvery},
+		{"of a caller that reads", 0, 300 * time.Microsecond, lookEvery},
+		{"of a caller that has read for long", 0, 5 * ms, lookEvery},
 		{"of one of a crowd", 20, 5 * ms, 0},
 		{"of one of a crowd, before anything", 20, 0, 0},
 	} {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/valyala/bytebufferpool"
 
@@ -42,7 +43,9 @@ func (e *Engine) Queue(r *Round) {
 	r.tally = Tally{Masters: len(e.masters)}
 	r.deadline = now + e.cfg.RoundTimeout
 	if !r.Deadline.IsZero() {
-		r.deadline = min(r.deadline, r.Deadline.Sub(e.epoch))
+		// By its distance, since a context's deadline may have a wall clock
+		// reading only.
+		r.deadline = min(r.deadline, now+time.Until(r.Deadline))
 	}
 	r.expires = now + r.TTL
 	if e.closed || e.closing.Load() && r.Op.Kind != Releasing {
@@ -106,7 +109,7 @@ func (e *Engine) expect(m *master, en entry, s span, now instant) {
 		m.out = append(m.out, s)
 	}
 	if m.fifo.len == 0 {
-		m.heard = now // it was silent with good reason
+		m.beganToOwe(now)
 	}
 	m.fifo.push(en)
 	e.debts++
