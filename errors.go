@@ -38,8 +38,8 @@ type QuorumError struct {
 	Masters  int            // N
 	Quorum   int            // N/2+1
 	Granted  int            // votes for it
-	Refused  int            // votes against it
-	Elapsed  time.Duration  // from the first byte to the decision
+	Refused  int            // votes against it; for a release, also of masters that were never sent the key
+	Elapsed  time.Duration  // from the beginning of the call, or attempt, to its end
 	Failed   []*MasterError // the masters that could not be asked or did not answer, as far as that is known
 
 	kind error // the sentinel

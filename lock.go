@@ -18,13 +18,10 @@ type Lock struct {
 
 	// mu orders the lock's commands: it is held from the decision to send one
 	// until its bytes are queued, and never while anything waits.
-	mu      sync.Mutex
-	until   time.Time
-	longest time.Duration  // the longest ttl that a command gave the key
-	sent    engine.Masters // the masters that may hold the key
-	order   engine.Order
-	newest  uint64 // the number of extensions sent
-	ended   bool   // released, or found lost: nothing but the release may follow
+	mu     sync.Mutex
+	tenure tenure
+	order  engine.Order
+	sent   engine.Masters // the masters that may hold the key; not changed
 }
 
 // Resource returns what is locked.
@@ -35,13 +32,19 @@ func (l *Lock) Resource() string { return l.resource }
 func (l *Lock) Value() string { return string(l.value[:]) }
 
 // Until returns the end of the lock's validity: the time of the attempt, plus
-// the ttl, minus the drift. It carries a monotonic and a wall clock reading; the
-// lock is valid while both clocks are before it. After the lock's end Until is
-// not later than that end.
+// the ttl, minus the drift. After the lock's end it is not later than that end.
+//
+// It carries a monotonic and a wall clock reading, and the lock is valid while
+// both clocks are before theirs. Most of the time package compares the monotonic
+// clock only, which stands still while the machine is suspended; where that can
+// happen, compare both:
+//
+//	now, until := time.Now(), lock.Until()
+//	valid := now.Before(until) && now.Round(0).Before(until.Round(0))
 func (l *Lock) Until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until
+	return l.tenure.until
 }
 
 // Extend sets the time to live of the lock to ttl from now. It needs a quorum
@@ -74,14 +77,14 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	defer c.engine.Leave()
 
-	x, release, kind := l.extend(ctx, start, ttl)
+	r, number, kind := l.extend(ctx, start, ttl)
 	var o engine.Outcome
 	if kind == nil {
-		o = c.engine.Wait(ctx, x.round)
-		release, kind = l.extended(x, o)
+		o = c.engine.Wait(ctx, r)
+		r, kind = l.extended(number, start.Add(l.validity(ttl)), o.Decision)
 	}
-	if release != nil {
-		_ = c.engine.Send(release) // on a closed client nothing can be done any more
+	if r != nil {
+		_ = c.engine.Send(r) // the release; on a closed client nothing can be done any more
 	}
 	if kind == nil {
 		return nil
@@ -94,58 +97,40 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return c.failure(op, l.resource, kind, o, elapsed(start, now), ended)
 }
 
-// extension is one Extend that has been queued.
-type extension struct {
-	round  *engine.Round
-	number uint64    // among the extensions of its lock
-	until  time.Time // where it moves Until
+func (l *Lock) validity(ttl time.Duration) time.Duration {
+	return ttl - drift(ttl, l.client.cfg.DriftFactor)
 }
 
-// extend queues an extension; or returns the sentinel that says why there can be
-// none, and the release to be sent, if there is one.
-func (l *Lock) extend(ctx context.Context, start time.Time, ttl time.Duration) (extension, *engine.Round, error) {
+// extend queues an extension and returns its round and its number. If there can
+// be none it returns the sentinel that says why; the round is then the lock's
+// release, or nil.
+func (l *Lock) extend(ctx context.Context, start time.Time, ttl time.Duration) (*engine.Round, uint64, error) {
 	c := l.client
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
-		return extension{}, nil, ErrNotHeld
+	ended := l.tenure.ended
+	number, err := l.tenure.extend(start, start.Add(l.validity(ttl)), ttl)
+	if err != nil {
+		return l.releaseIfJustEnded(ended), 0, err
 	}
-	if left(l.until, start) <= 0 {
-		return extension{}, l.abandon(), ErrExpired
-	}
-	until := start.Add(ttl - drift(ttl, c.cfg.DriftFactor))
-	l.until = earlier(l.until, until)
-	l.longest = max(l.longest, ttl)
-	l.newest++
-
 	callers, bounded := ctx.Deadline()
 	r := c.engine.NewRound(&engine.Extend)
 	r.Key, r.TTL, r.Order = l.resource, ttl, &l.order
 	r.Deadline = roundDeadline(start, c.cfg.RoundTimeout, ttl, callers, bounded)
 	r.SetValue(l.value[:])
 	c.engine.Queue(r)
-	return extension{r, l.newest, until}, nil, nil
+	return r, number, nil
 }
 
-// extended takes in what became of an extension. If it failed it returns the
-// sentinel, and the release to be sent, if there is one.
-func (l *Lock) extended(x extension, o engine.Outcome) (*engine.Round, error) {
+// extended takes in the decision on an extension that would have moved Until to
+// the time given. It returns the sentinel of its error, if it failed, and the
+// lock's release, if that has ended the lock.
+func (l *Lock) extended(number uint64, until time.Time, d engine.Decision) (*engine.Round, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.ended:
-		return nil, ErrNotHeld
-	case o.Decision == engine.Lost:
-		return l.abandon(), ErrNotHeld
-	case o.Decision != engine.Won:
-		return nil, ErrNoQuorum
-	case left(l.until, time.Now()) <= 0:
-		return l.abandon(), ErrExpired
-	}
-	if x.number == l.newest && x.until.After(l.until) {
-		l.until = x.until
-	}
-	return nil, nil
+	ended := l.tenure.ended
+	err := l.tenure.extended(time.Now(), number, until, d)
+	return l.releaseIfJustEnded(ended), err
 }
 
 // Release gives the lock up. Its validity ends at once, before anything is
@@ -195,31 +180,25 @@ func (l *Lock) end(now time.Time) (*engine.Round, error) {
 	entered := l.client.engine.Enter()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ended := l.ended
-	l.ended = true
-	l.until = earlier(l.until, now)
+	first := l.tenure.end(now)
 	switch {
 	case entered != nil:
 		return nil, ErrClosed
-	case ended:
+	case !first:
 		l.client.engine.Leave()
 		return nil, ErrNotHeld
 	}
-	return l.queueRelease(), nil
+	return l.releaseIfJustEnded(false), nil
 }
 
-// abandon ends a lock that was found lost or expired, and queues the release of
-// what may be left of it. mu is held; the caller sends it when it is not.
-func (l *Lock) abandon() *engine.Round {
-	l.ended = true
-	l.until = earlier(l.until, time.Now())
-	return l.queueRelease()
-}
-
-// queueRelease puts the release behind everything that was queued for the lock.
-// mu is held.
-func (l *Lock) queueRelease() *engine.Round {
-	r := l.client.release(l.resource, &l.value, l.longest, l.sent)
+// releaseIfJustEnded queues the release of a lock that has ended, unless it had
+// ended before, behind everything that was queued for the lock. The caller sends
+// it when it does not hold mu any more, which it does here.
+func (l *Lock) releaseIfJustEnded(before bool) *engine.Round {
+	if before || !l.tenure.ended {
+		return nil
+	}
+	r := l.client.release(l.resource, &l.value, l.tenure.longest, l.sent)
 	r.Order = &l.order
 	l.client.engine.Queue(r)
 	return r

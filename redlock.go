@@ -216,7 +216,7 @@ func (c *Client) attempt(ctx context.Context, resource string, ttl time.Duration
 	case o.Decision == engine.Won && validity-took > c.cfg.MinValidity:
 		return &Lock{
 			client: c, resource: resource, value: v,
-			until: start.Add(validity), longest: ttl, sent: o.Sent,
+			tenure: tenure{until: start.Add(validity), longest: ttl}, sent: o.Sent,
 		}, nil
 	case o.Decision == engine.Won:
 		kind = ErrExpired
