@@ -169,11 +169,14 @@ func TestGhostsAreBounded(t *testing.T) {
 		c.fakes[0].Hook("client|kill", fakeredis.Times(-1, fakeredis.Action{Skip: true, Reset: true}))
 		c.loseSilently("key")
 		time.Sleep(2 * maxGhosts * slowestDial)
+		// One is given up for each that comes in a full list: while the master is up
+		// there is one less.
 		c.mu.Lock()
-		require.Len(t, c.masters[0].ghosts, maxGhosts)
+		ghosts := len(c.masters[0].ghosts)
 		c.mu.Unlock()
+		require.Contains(t, []int{maxGhosts - 1, maxGhosts}, ghosts)
 		c.fakes[0].Hook("client|kill", nil)
-		c.awaitUp(1)
+		c.eventually(func() bool { return c.up == 1 && len(c.masters[0].ghosts) == 0 }, "the kills are not answered")
 		c.settled()
 		require.Equal(t, Won, c.acquire("next", "v").Decision)
 	})
