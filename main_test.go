@@ -4,24 +4,37 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestMain checks that no goroutine is left at the end. The binary is also the
-// program that the tests of mutual exclusion run in other processes.
+// TestMain checks that no goroutine of this module is left at the end. The
+// binary is also the program that the tests of mutual exclusion run in other
+// processes.
 func TestMain(m *testing.M) {
 	if job := os.Getenv(contenderJob); job != "" {
 		os.Exit(contend(job))
 	}
-	before := runtime.NumGoroutine()
 	code := m.Run()
-	for end := time.Now().Add(10 * time.Second); code == 0 && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	end := time.Now().Add(10 * time.Second)
+	for left := goroutines(); code == 0 && len(left) > 0; left = goroutines() {
 		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			fmt.Fprintf(os.Stderr, "goroutines are left:\n%s\n", stacks[:runtime.Stack(stacks, true)])
+			fmt.Fprintf(os.Stderr, "goroutines are left:\n%s\n", strings.Join(left, "\n\n"))
 			code = 1
 		}
+		time.Sleep(time.Millisecond)
 	}
 	os.Exit(code)
+}
+
+// goroutines returns the stacks of all but the one that asks and those of the
+// test framework (a fuzzing process catches signals).
+func goroutines() []string {
+	all := make([]byte, 1<<20)
+	all = all[:runtime.Stack(all, true)]
+	return slices.DeleteFunc(strings.Split(string(all), "\n\n"), func(stack string) bool {
+		return !strings.Contains(stack, "created by github.com/")
+	})
 }
