@@ -259,6 +259,13 @@ func starting(list []string, words ...string) []string {
 	})
 }
 
+// locked looks at the engine's state; a check in it may fail.
+func (e *Engine) locked(look func()) {
+	e.mu.Lock()
+	defer e.unlock()
+	look()
+}
+
 // connected is how many masters are up.
 func (c *cluster) connected() int {
 	c.mu.Lock()

@@ -311,12 +311,12 @@ func TestOwedReleasesAreBounded(t *testing.T) {
 		for i := range maxReleases + beyond {
 			require.NoError(t, c.Send(c.begin(&Release, fmt.Sprint("key", i), "v", time.Hour)))
 		}
-		c.mu.Lock()
 		owed := &c.masters[0].owed
-		require.Equal(t, maxReleases, owed.len)
-		require.Equal(t, fmt.Sprint("key", beyond), owed.at(0).key, "the oldest are given up")
-		require.LessOrEqual(t, c.freeLen, maxFreeRounds)
-		c.mu.Unlock()
+		c.locked(func() {
+			require.Equal(t, maxReleases, owed.len)
+			require.Equal(t, fmt.Sprint("key", beyond), owed.at(0).key, "the oldest are given up")
+			require.LessOrEqual(t, c.freeLen, maxFreeRounds)
+		})
 		c.bringBack()
 		c.settled()
 		require.Equal(t, maxReleases, last.Count("evalsha"))
@@ -342,9 +342,7 @@ func TestAMasterThatOwesTooMuchGetsNoNewLocksButAllReleases(t *testing.T) {
 			}
 		}
 		each(&Acquire)
-		c.mu.Lock()
-		require.Equal(t, maxOwed, c.masters[2].fifo.len)
-		c.mu.Unlock()
+		c.locked(func() { require.Equal(t, maxOwed, c.masters[2].fifo.len) })
 		for _, op := range []*Op{&Acquire, &Extend} {
 			o := c.do(context.Background(), unanimous(*op), "beyond", "v", time.Hour)
 			require.False(t, o.Sent.Has(2))
@@ -353,9 +351,7 @@ func TestAMasterThatOwesTooMuchGetsNoNewLocksButAllReleases(t *testing.T) {
 		}
 		require.Equal(t, Won, c.release("beyond", "v").Decision)
 		each(&Release)
-		c.mu.Lock()
-		require.Equal(t, 2*maxOwed+1, c.masters[2].fifo.len)
-		c.mu.Unlock()
+		c.locked(func() { require.Equal(t, 2*maxOwed+1, c.masters[2].fifo.len) })
 
 		last.Thaw()
 		c.settled()

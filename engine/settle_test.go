@@ -47,45 +47,44 @@ func TestARoundIsDecidedExactlyOnce(t *testing.T) {
 	for _, op := range []*Op{&Acquire, &Release} {
 		for _, caller := range []callerState{around, parked} {
 			for code := range steps * steps * steps * steps {
-				e.mu.Lock()
-				r := e.underWay(op, caller)
-				want, voted, decided := Undecided, 0, false
+				var r *Round
 				tally := Tally{Masters: n}
-				for rest := code; rest > 0 || voted < n; rest /= steps {
-					switch what := rest % steps; {
-					case what == deadline && !decided && voted < n:
-						want, decided = op.Decide(tally.Overdue()), true
-						e.expired(r)
-					case what == closing && !decided:
-						decided = true
-						e.settleAll()
-						require.False(t, e.waiting.has(r))
-						r.closed = true // settleAll does this
-					case what < deadline && voted < n:
-						tally.count(events[what])
-						if d := op.Decide(tally); !decided && d != Undecided {
-							want, decided = d, true
+				e.locked(func() {
+					r = e.underWay(op, caller)
+					want, voted, decided := Undecided, 0, false
+					for rest := code; rest > 0 || voted < n; rest /= steps {
+						switch what := rest % steps; {
+						case what == deadline && !decided && voted < n:
+							want, decided = op.Decide(tally.Overdue()), true
+							e.expired(r)
+						case what == closing && !decided:
+							decided = true
+							e.settleAll()
+						case what < deadline && voted < n:
+							tally.count(events[what])
+							if d := op.Decide(tally); !decided && d != Undecided {
+								want, decided = d, true
+							}
+							e.vote(r, voted, events[what], nil)
+							voted++
 						}
-						e.vote(r, voted, events[what], nil)
-						voted++
+						require.Equal(t, decided, r.settled())
+						require.Equal(t, want, r.decision)
+						require.Equal(t, !decided, e.waiting.has(r))
 					}
-					require.Equal(t, decided, r.settled())
-					require.Equal(t, want, r.decision)
-					require.Equal(t, !decided, e.waiting.has(r))
-				}
-				require.True(t, decided, "all have voted")
-				e.unlock()
+					require.True(t, decided, "all have voted")
+				})
 				if caller == parked {
 					require.Len(t, r.wake, 1, "one token")
 					<-r.wake
 				}
 				require.Empty(t, r.wake)
-				require.Equal(t, tally, r.tally, "stragglers are counted, and do not decide")
-				e.mu.Lock()
-				require.Zero(t, e.waiting.len)
-				r.debts = 0
-				e.leave(r)
-				e.mu.Unlock()
+				e.locked(func() {
+					require.Equal(t, tally, r.tally, "stragglers are counted, and do not decide")
+					require.Zero(t, e.waiting.len)
+					r.debts = 0
+					e.leave(r)
+				})
 			}
 		}
 	}

@@ -78,10 +78,10 @@ func TestAMasterThatTakesNoBytesHoldsUpNobodyElse(t *testing.T) {
 		for _, key := range held {
 			require.Equal(t, Won, c.release(key, "v").Decision, "a release is, and others answer it")
 		}
-		c.mu.Lock()
-		require.Equal(t, 1, c.unsent)
-		require.Equal(t, background, c.role, "somebody waits for the socket to take more")
-		c.mu.Unlock()
+		c.locked(func() {
+			require.Equal(t, 1, c.unsent)
+			require.Equal(t, background, c.role, "somebody waits for the socket to take more")
+		})
 		require.Empty(t, starting(commands(c.fakes[2]), "EVAL"))
 
 		g.open()
@@ -114,9 +114,9 @@ func TestUnsentBytesGoWithTheirConnection(t *testing.T) {
 		g.shut()
 		held, _ := c.fill()
 		c.eventually(func() bool { return c.masters[2].conn == nil }, "not given up")
-		c.mu.Lock()
-		require.Zero(t, c.unsent)
-		c.mu.Unlock()
+		c.locked(func() {
+			require.Zero(t, c.unsent)
+		})
 		for _, key := range held {
 			require.Equal(t, Won, c.release(key, "v").Decision)
 		}
