@@ -126,6 +126,9 @@ func TestCloseLetsEndedCallersRelease(t *testing.T) {
 				key := fmt.Sprint("key", i)
 				o := c.Wait(context.Background(), c.begin(&Acquire, key, "v", time.Hour))
 				require.ErrorIs(t, o.Err, ErrClosed)
+				again := c.Wait(context.Background(), c.begin(&Acquire, key, "v", time.Hour))
+				require.Equal(t, ErrClosed, again.Err, "releases only")
+				require.Zero(t, again.Sent)
 				time.Sleep(5 * ms) // it is slow
 				require.NoError(t, c.Send(c.begin(&Release, key, "v", time.Hour, func(r *Round) { r.May = o.Sent })))
 			})

@@ -134,6 +134,20 @@ func TestAReleaseAnsweredWithAnErrorIsTriedAgainWithBackOff(t *testing.T) {
 	}
 }
 
+// Each debt has its own pause: a new one does not have the old ones asked again.
+func TestOneReleasesBackOffIsNotAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memory.start(t, 1)
+		c.fakes[0].Hook("evalsha", fakeredis.Times(-1, fakeredis.Action{Error: "BUSY"}))
+		for i := range 100 {
+			require.NoError(t, c.Send(c.begin(&Release, fmt.Sprint("key", i), "v", time.Hour)))
+			time.Sleep(100 * ms)
+		}
+		// In ten seconds the pauses of one grow to more than a second.
+		require.Less(t, len(starting(commands(c.fakes[0]), "EVALSHA <release> 1 key0 ")), 15)
+	})
+}
+
 func TestAReleaseThatAMasterMayNotDoIsForgottenWithItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memory.start(t, 1)
@@ -159,6 +173,17 @@ func TestNOSCRIPTOnAReleaseIsAnsweredWithTheSource(t *testing.T) {
 		require.Equal(t, []string{"EVALSHA <release> 1 key v", "EVAL <release> 1 key v"}, starting(commands(c.fakes[2]), "EVAL"))
 		require.Len(t, starting(commands(c.fakes[1]), "EVAL"), 1)
 
+		// At once, and not when somebody happens to write next.
+		c.settled()
+		c.latencies(10*ms, 10*ms, 10*ms)
+		for _, s := range c.fakes {
+			s.Hook("evalsha", fakeredis.Times(1, fakeredis.Action{Error: "NOSCRIPT No matching script."}))
+		}
+		start := time.Now()
+		require.Equal(t, 3, c.do(context.Background(), releaseAll, "key", "v", time.Hour).Tally.Refused)
+		require.Equal(t, 20*ms, time.Since(start), "two round trips")
+		c.latencies(0, 0, 0)
+
 		// Also when nobody waits, and on a source that fails as well.
 		c.fakes[2].Set("key", "v", 0)
 		c.fakes[2].Hook("evalsha", fakeredis.Times(1, fakeredis.Action{Error: "NOSCRIPT No matching script."}))
@@ -166,7 +191,7 @@ func TestNOSCRIPTOnAReleaseIsAnsweredWithTheSource(t *testing.T) {
 		require.NoError(t, c.Send(c.begin(&Release, "key", "v", time.Hour)))
 		c.settled()
 		require.Empty(t, c.fakes[2].Keys())
-		require.Equal(t, 2, c.fakes[2].Count("eval"))
+		require.Equal(t, 3, c.fakes[2].Count("eval"))
 	})
 }
 

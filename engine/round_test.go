@@ -72,6 +72,28 @@ func TestTheDecisionComesAtTheDecidingReply(t *testing.T) {
 	}
 }
 
+func TestWithoutAQuorumToWriteToNothingIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memory.start(t, 3)
+		for _, s := range c.fakes[1:] {
+			require.NoError(t, s.Refuse(true))
+			s.Reset()
+		}
+		c.awaitUp(1)
+		for _, op := range []*Op{&Acquire, &Extend} {
+			start := time.Now()
+			o := c.do(context.Background(), op, "key", "v", time.Hour)
+			require.Zero(t, time.Since(start))
+			require.Equal(t, NoQuorum, o.Decision)
+			require.Zero(t, o.Sent)
+			require.Error(t, o.failure(1))
+			require.Error(t, o.failure(2))
+		}
+		synctest.Wait()
+		require.Empty(t, commands(c.fakes[0]))
+	})
+}
+
 func TestARoundsOwnDeadlineDecides(t *testing.T) {
 	for _, own := range []time.Duration{7 * ms, 49 * ms, 500 * ms, -ms, 0} {
 		t.Run(own.String(), func(t *testing.T) {

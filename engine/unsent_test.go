@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goredlock/redlock/conn"
 	"github.com/goredlock/redlock/fakeredis"
+	"github.com/goredlock/redlock/resp"
 )
 
 // gated starts an engine whose last master is behind a gate.
@@ -130,6 +132,27 @@ func TestUnsentBytesGoWithTheirConnection(t *testing.T) {
 	})
 }
 
+// Nothing but room in the socket can have the rest of one command sent: until
+// then there is no answer.
+func TestTheRestOfACommandIsSentWhenThereIsRoom(t *testing.T) {
+	onEach(t, func(t *testing.T, w way) {
+		c, g := w.gated(t, 1)
+		g.shut()
+		set := Op{
+			Name:   "set",
+			Append: func(dst []byte, _ conn.Form, r *Round) []byte { return resp.AppendCommand(dst, "SET", r.Key, r.Key) },
+			Vote:   voteAcquire,
+			Decide: Tally.Acquisition,
+		}
+		done := make(chan Outcome)
+		go func() { done <- c.do(context.Background(), &set, strings.Repeat("k", 12<<20), "", 0) }()
+		c.eventually(func() bool { return c.unsent == 1 && c.parked > 0 }, "all was sent")
+		g.open()
+		require.Equal(t, Won, (<-done).Decision)
+		c.settled()
+	})
+}
+
 func TestCloseDoesNotWaitForUnsentBytes(t *testing.T) {
 	onEach(t, func(t *testing.T, w way) {
 		const timeout = 2 * time.Second // of the rounds that fill the socket as well
@@ -140,6 +163,30 @@ func TestCloseDoesNotWaitForUnsentBytes(t *testing.T) {
 		c.Close()
 		require.GreaterOrEqual(t, time.Since(start), timeout, "it gives them the time")
 		require.Less(t, time.Since(start), forLong)
+	})
+}
+
+// A master comes up that wants another form, between the writing of a round and
+// its way into the queue.
+func TestARoundIsWrittenInAFormThatIsWantedAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memory.startFlavors(t, []fakeredis.Flavor{fakeredis.Redis84})
+		m := c.masters[0]
+		c.locked(func() {
+			m.form[Releasing] = conn.FormScript
+			c.forms[Releasing].Store(1 << conn.FormScript)
+		})
+		op := Release
+		op.Append = func(dst []byte, f conn.Form, r *Round) []byte {
+			c.locked(func() {
+				m.form[Releasing] = conn.FormDELEX
+				c.forms[Releasing].Or(1 << conn.FormDELEX)
+			})
+			return appendRelease(dst, f, r)
+		}
+		c.fakes[0].Set("key", "v", 0)
+		require.Equal(t, Won, c.do(context.Background(), &op, "key", "v", time.Hour).Decision)
+		require.Equal(t, []string{"DELEX key IFEQ v"}, commands(c.fakes[0]))
 	})
 }
 
